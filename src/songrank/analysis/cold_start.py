@@ -68,7 +68,7 @@ def cold_start(run: Evaluated, beside: Sequence[Evaluated] = (), **changes: Any)
     every, order = torch.cat(held_out).sort()
     values = torch.cat(labels)[order]
     others = [table_keys(table, part.num_items) for table in _others(run, part)]
-    barred = torch.cat([barred, *others]).unique()
+    barred = torch.cat([barred, *others]).unique()  # type: ignore[no-untyped-call]
     barred = barred[~torch.isin(barred, every)]
     if not bool((counts[unpack(every, part.num_items)[1]] == 0).any()):
         fix = "prepare it with --cold-items 0.1"

@@ -32,6 +32,7 @@ _MADE: dict[str, type] = {"options": dict, "sources": list, "left_out": dict}
 _AGAIN, _MADE_BY = "prepare the data set again", "expected a directory written by `songrank data prepare`"
 ENCODER = "encoder."
 """Prefix of the arrays of an encoder of features."""
+FEATURE_ARRAYS = ("dense", "offsets", "index", "value", "trained")
 FORMS = {"recommendation": "catalogue", "labelling": "catalogue", "search": "list"}
 
 
@@ -267,8 +268,8 @@ class Dataset(dict[str, CatalogueSplit | ListSplit]):
     def _features(self, word: str) -> FeatureRows:
         arrays, sizes = self._encoders[word], self.info[f"{word}_features"]["sizes"]
         try:
-            names = ("dense", "offsets", "index", "value", "trained")
-            rows = FeatureRows(*(arrays[name] for name in names), width=int(sizes["width"]))
+            dense, offsets, index, value, trained = (arrays[name] for name in FEATURE_ARRAYS)
+            rows = FeatureRows(dense, offsets, index, value, trained, int(sizes["width"]))
             rows_known = self.num_items if word == "item" else self.num_queries
             sound = rows.sizes() == sizes and len(rows) == rows_known and rows.is_valid()
         except (KeyError, TypeError, ValueError, IndexError):

@@ -53,7 +53,7 @@ def metric_changes(metric: str | Sequence[str] | None, at: Any) -> list[str]:
         return []
     names = ["ndcg"] if metric is None else [metric] if isinstance(metric, str) else list(metric)
     cutoffs = [] if at is None else [at] if isinstance(at, Integral) else list(at)
-    if at is not None and (not cutoffs or not all(isinstance(k, Integral) and k > 0 for k in cutoffs)):
+    if at is not None and (not cutoffs or not all(isinstance(k, Integral) and int(k) > 0 for k in cutoffs)):
         raise UserError(f"eval_at is {shown(at)}; expected whole numbers of at least 1")
     with_cutoff = [[name] if "@" in str(name) or not cutoffs else [f"{name}@{k}" for k in cutoffs] for name in names]
     try:

@@ -35,8 +35,8 @@ def read_names(
     assert folder.item_ids is not None
     table, known = InputTable(file, job or Job()), folder.item_ids
     word = "label" if folder.task == "labelling" else "item"
-    usual = (str(folder.info.get("called", {}).get("item", "item")).lower(), *ITEM_NAMES, "id")
-    usual = _LABELS if word == "label" else usual
+    called = str(folder.info.get("called", {}).get("item", "item")).lower()
+    usual: Sequence[str] = _LABELS if word == "label" else (called, *ITEM_NAMES, "id")
     item = need_column(item_column or "auto", usual, table.columns, word, table.name)
     name = find_column(name_column or "auto", _NAMES, [c for c in table.columns if c != item], "name", table.name)
     if name is None:

@@ -1,7 +1,7 @@
 """New interactions of known users for a trained model, without training."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ def add_interactions(folder: ModelFolder, log: "Interactions") -> tuple[ModelFol
     keys = pack(owner, met["item"].long(), items)[owner >= 0]
     both = torch.cat([table_keys(folder.seen, items), keys]).unique()  # type: ignore[no-untyped-call]
     offsets, item = key_table(both, len(query_ids), items)
-    told: dict[str, CSR] = {"seen": CSR(offsets, {"item": item})}
+    told: dict[str, Any] = {"seen": CSR(offsets, {"item": item})}
     if folder.histories is not None:
         told["histories"] = _appended(folder.histories, read, users, items, kept, folder.model.history_length)
     is_new_user = (users < 0).numpy()[log.query]

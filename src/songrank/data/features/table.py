@@ -94,10 +94,10 @@ class TableEncoder:
                 raise DataError(f"column {name} has kind {shown(kind)}", f"expected {_EXPECTED_KINDS}", file=file)
         columns = []
         for name in frame.columns:
-            kind = kinds.get(name) or column_kind(frame[name])
-            if kind is None or kind == IGNORE:
+            chosen = kinds.get(name) or column_kind(frame[name])
+            if chosen is None or chosen == IGNORE:
                 continue
-            column = KINDS[kind].fit(frame[name], train[name], file)
+            column = KINDS[chosen].fit(frame[name], train[name], file)
             if column.is_useful:
                 columns.append(column)
         if not columns:
@@ -112,8 +112,9 @@ class TableEncoder:
                 raise DataError(f"has no column {shown(column.name)}", fix, file=file)
         parts = [column.encode(frame[column.name], file) for column in self.columns]
         starts = np.cumsum([0, *(column.sparse for column in self.columns)])
-        arrays = (torch.from_numpy(array) for array in join(parts, starts[:-1].tolist()))
-        rows = FeatureRows.of(*arrays, width=int(starts[-1]))
+        joined = join(parts, starts[:-1].tolist())
+        dense, lengths, index, value = (torch.from_numpy(array) for array in joined)
+        rows = FeatureRows.of(dense, lengths, index, value, int(starts[-1]))
         return rows, {c.name: p.unknown for c, p in zip(self.columns, parts, strict=True) if p.unknown}
 
     def described(self) -> list[dict[str, Any]]:
