@@ -78,7 +78,7 @@ class TableEncoder:
     [('genres', 'multi-valued'), ('year', 'numeric')]
     >>> rows, unknown = encoder.encode(pl.DataFrame({"year": [2000], "genres": ["c|b"]}), "new.csv")
     >>> rows.sizes(), unknown
-    ({'rows': 1, 'dense': 2, 'entries': 2, 'width': 4}, {'genres': 1})
+    ({'rows': 1, 'dense': 2, 'entries': 3, 'width': 10}, {'genres': 1})
     """
 
     def __init__(self, columns: Sequence[FeatureColumn]) -> None:
