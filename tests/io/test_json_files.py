@@ -45,3 +45,17 @@ def test_numbers_that_json_lacks_become_null_at_any_depth():
         "a": [None, [1.0, None]],
         "b": {"c": None},
     }
+
+
+def test_every_flipped_bit_is_refused_or_without_effect(tmp_path):
+    file, content = tmp_path / "a.json", {"name": "set", "counts": {"train": 12}}
+    write_json(file, content)
+    data = file.read_bytes()
+    for at in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[at // 8] ^= 1 << at % 8
+        file.write_bytes(damaged)
+        try:
+            assert read_json(file) == content, f"byte {at // 8}: {bytes(damaged[at // 8 - 8 : at // 8 + 8])!r}"
+        except DataError:
+            continue

@@ -46,7 +46,9 @@ def read_json(path: Path, fix: str = "regenerate the file", missing: str | None 
         raise DataError(f"cannot be read ({error.strerror})", "check path and permissions", file=str(path)) from None
     if not isinstance(content, dict):
         raise DataError("is not a JSON object", fix, file=str(path))
-    if CHECKSUM in content and content.pop(CHECKSUM) != _checksum(content):
+    last = next(reversed(content), "")
+    renamed = len(last) == len(CHECKSUM) and sum(a != b for a, b in zip(last, CHECKSUM, strict=True)) == 1
+    if renamed or (CHECKSUM in content and content.pop(CHECKSUM) != _checksum(content)):
         raise DataError("is damaged or was edited (checksum mismatch)", fix, file=str(path))
     return content
 

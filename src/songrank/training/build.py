@@ -152,6 +152,8 @@ def _within_bounds() -> Iterator[None]:
     """One-line errors for sizes that do not fit the data set or the machine."""
     try:
         yield
+    except UserError:  # a ValueError with its own exit code, such as that of a lost process
+        raise
     except (ValueError, OverflowError) as error:
         raise UserError(str(error)) from None
     except (RuntimeError, MemoryError) as error:

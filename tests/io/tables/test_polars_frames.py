@@ -58,3 +58,9 @@ def test_columns_are_found_by_usual_names_unless_named():
         frames.find_column("y", (), columns, "query", "a.csv")
     with pytest.raises(DataError, match="^a.csv: cannot find the item column among .*; pass --item-column$"):
         frames.need_column("auto", ("item",), columns, "item", "a.csv")
+
+
+def test_a_long_first_line_without_a_header_is_cut():
+    error = frames.no_column(["1" * 10**6], "user", "log.csv", "pass --user-column")
+    assert len(str(error)) < 300
+    assert "has no header: its columns would be called '111" in str(error)

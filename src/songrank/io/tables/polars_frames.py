@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from songrank.core.errors import DataError, first_line
+from songrank.core.errors import DataError, first_line, shown
 from songrank.io.source import Job, Source
 
 TABLE = "the table"  # name of a table in memory in messages
@@ -132,7 +132,7 @@ def need_column(
 
 def no_column(columns: Sequence[str], what: str, file: str, fix: str) -> DataError:
     """The error if no column has a usual name."""
-    names = ", ".join(map(repr, columns[:12])) + (", …" if len(columns) > 12 else "")
+    names = ", ".join(map(shown, columns[:12])) + (", …" if len(columns) > 12 else "")
     if file != TABLE and any(re.fullmatch(_NUMBER, name.strip()) for name in columns):
         fix = f"add a first line with the names of the columns, then {fix} if necessary"
         return DataError(f"has no header: its columns would be called {names}", fix, file=file)
